@@ -106,7 +106,7 @@ fn compare(resource: &str, token: Token, newest: Option<Token>) -> Result<(), St
 
 #[cfg(feature = "postgres")]
 pub use transaction::{
-    FencedTransaction, SHARED_LOCK, STALE_TOKEN, TransactionError, UNKNOWN_TOKEN,
+    DONE_BEFORE, FencedTransaction, SHARED_LOCK, STALE_TOKEN, TransactionError, UNKNOWN_TOKEN,
 };
 
 #[cfg(feature = "file")]

@@ -28,8 +28,9 @@ use crate::{Acquire, Error, Guard, Locks, ReleaseFuture};
 /// who did it and when, until that is forgotten. If an attempt fails, or its process dies, the next in line tries.
 ///
 /// Work is repeated only if its process died, or was cut off from the store, after the work and before *done* was
-/// recorded, or if the store has lost the record: [the manual](crate::manual::engines) says when each store may. So let
-/// the work bear being repeated, or let what it writes to compare the token.
+/// recorded, or if the store has lost the record: [the manual](crate::manual::once) says when each store may. So let
+/// the work bear being repeated, or let what it writes to compare the token. A transaction in the PostgreSQL database
+/// that keeps the locks can record its own work (`Attempt::done_in`, with the features `tokio-postgres` and `sqlx`).
 ///
 /// ```
 /// # use taketurns::blocking::Wait;

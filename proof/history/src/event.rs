@@ -154,7 +154,8 @@ pub enum EventKind {
         op: u64,
         /// Which: who has a lower one is before it.
         number: u64,
-        /// Nothing is granted to anybody yet: the keeper may have forgotten a holder.
+        /// Nothing is granted yet, though nobody holds it: the keeper may have forgotten a holder, or the last one has
+        /// it for a time at least, or an attempt failed a moment ago.
         #[serde(default)]
         quarantined: bool,
     },
@@ -185,6 +186,12 @@ pub enum EventKind {
     /// The keeper told the operation that the work is done: it has no place. Only a simulation knows.
     Told {
         /// Whom.
+        op: u64,
+    },
+    /// The keeper gave the operation's place away, since as many attempts failed as it allows. It may ask anew. Only a
+    /// simulation knows.
+    GivenUp {
+        /// Whose place.
         op: u64,
     },
     /// The keeper forgot that work was done, since its time was over or somebody undid it. Only a simulation knows.
@@ -322,6 +329,7 @@ impl EventKind {
             | Self::Finished { op, .. }
             | Self::Done { op }
             | Self::Told { op }
+            | Self::GivenUp { op }
             | Self::Freed { op }
             | Self::Again { op, .. } => Some(*op),
             _ => None,

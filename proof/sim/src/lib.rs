@@ -26,6 +26,7 @@ mod register;
 mod resource;
 mod runner;
 mod stall;
+mod terms;
 mod tickets;
 mod weather;
 mod world;

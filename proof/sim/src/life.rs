@@ -129,6 +129,11 @@ impl SimClient {
             }
             _ => None,
         };
+        let is_exclusive = matches!(ask, HistoryAsk::Mutex | HistoryAsk::Write);
+        if keep.is_none() && is_exclusive && dice.chance(self.plan.at_leasts) {
+            wish =
+                wish.at_least(Duration::from_millis(dice.between(10, self.plan.at_least_ms_max)));
+        }
         if let Some(keep) = keep {
             // Those who share a grant have to agree on the lease.
             wish = wish.kept(Duration::from_millis(self.plan.max_lease_ms), keep);
@@ -139,9 +144,11 @@ impl SimClient {
         let after = Duration::from_micros(dice.between(0, most_us));
         let [tries, limits, cancels] = [self.plan.tries, self.plan.limits, self.plan.cancels];
         let roll = dice.between(0, 999);
-        let endless = roll >= tries + limits;
+        let waits = roll >= tries + limits;
         let (client, keeps) = (self.host.number as u32, keep.is_some());
         let (lock, asks) = (kept.name.clone(), ask.clone());
+        // Work that was given up is refused to those who would wait as long as it takes.
+        let endless = waits && (ask != HistoryAsk::Once || self.plan.attempts == 0);
         self.log.note(EventKind::Asked { op, client, lock, ask: asks, endless, keeps });
         let within = match roll {
             _ if roll < tries => Some(Duration::ZERO),
@@ -149,7 +156,7 @@ impl SimClient {
             _ => None,
         };
         let dropped = async {
-            if endless && dice.chance(cancels) {
+            if waits && dice.chance(cancels) {
                 sleep(after).await
             } else {
                 std::future::pending().await
@@ -186,7 +193,12 @@ impl SimClient {
 
     fn once(&self, locks: &Locks, kept: &HistoryLock) -> Once {
         let remembered = Duration::from_millis(self.plan.remember_ms);
-        locks.once(&kept.name).remember_for(remembered)
+        let once = locks.once(&kept.name).remember_for(remembered);
+        let once = once.pause(Duration::from_millis(self.plan.pause_ms));
+        match self.plan.attempts {
+            0 => once,
+            attempts => once.attempts(attempts),
+        }
     }
 
     fn wish(&self, locks: &Locks, kept: &HistoryLock, dice: &mut SimDice) -> (Wish, HistoryAsk) {
@@ -388,6 +400,13 @@ impl Wish {
         match self {
             Self::Acquire(acquire) => Self::Acquire(acquire.lease(lease).why(op.to_string())),
             Self::Once(once) => Self::Once(once.lease(lease).why(op.to_string())),
+        }
+    }
+
+    fn at_least(self, at_least: Duration) -> Self {
+        match self {
+            Self::Acquire(acquire) => Self::Acquire(acquire.at_least(at_least)),
+            once => once,
         }
     }
 

@@ -110,7 +110,7 @@ impl SimNode {
         }
         self.is_near_the_clock(now, last_token)
             .map_err(|ahead| format!("{name} after {request:?}: {ahead}"))?;
-        self.register.note(name, now.ms, request, &step.reply, &step.wakes, &mut noted);
+        self.register.note(name, now.ms, request, &step.reply, &step.wakes, &mut noted)?;
         if self.has_replica && step.changed {
             self.copies.push_back((true_us, self.locks.clone()));
             if self.copies.len() > COPIES {

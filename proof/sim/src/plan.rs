@@ -77,6 +77,12 @@ pub(crate) struct SimPlan {
     pub(crate) remember_ms: u64,
     pub(crate) fails: u64,
     pub(crate) undos: u64,
+    /// How many attempts of a once may fail, 0 for any number, and how long the pause after one is.
+    pub(crate) attempts: u32,
+    pub(crate) pause_ms: u64,
+    /// How many of a thousand exclusive acquires are for a time at least, and for how long at most.
+    pub(crate) at_leasts: u64,
+    pub(crate) at_least_ms_max: u64,
     pub(crate) faults_until_us: u64,
 }
 
@@ -132,6 +138,10 @@ impl SimPlan {
             remember_ms: dice.between(1_000, 4_000),
             fails: dice.between(0, 500),
             undos: dice.maybe(200),
+            attempts: 0,
+            pause_ms: 0,
+            at_leasts: 0,
+            at_least_ms_max: 0,
             faults_until_us: 1_000 * waiter_lease_ms * dice.between(2, 12),
         };
         if let Keepers::Quorum(_) = keepers {
@@ -170,6 +180,9 @@ impl SimPlan {
             plan.keeps = [300, 800, 1_000][dice.index(3)];
             plan.turns += 3;
         }
+        if !matches!(keepers, Keepers::Quorum(_)) {
+            plan.terms(&mut dice);
+        }
         plan
     }
 
@@ -195,6 +208,21 @@ impl SimPlan {
         self.hold_ms_max = dice.between(1, 20);
         self.gap_ms_max = dice.between(1, 20);
         self.cancels = dice.between(200, 900);
+    }
+
+    /// Limits and pauses of attempts, and holders that have it for a time at least.
+    fn terms(&mut self, dice: &mut SimDice) {
+        if dice.chance(400) {
+            self.attempts = dice.between(1, 3) as u32;
+        }
+        // Where nothing goes wrong, nobody waits for a lock that nobody holds.
+        if !self.is_smooth && dice.chance(500) {
+            self.pause_ms = dice.between(1, 1_000);
+        }
+        if !self.is_smooth && dice.chance(400) {
+            self.at_leasts = dice.between(100, 1_000);
+            self.at_least_ms_max = dice.between(10, self.max_lease_ms);
+        }
     }
 
     fn storm(&mut self, dice: &mut SimDice) {
@@ -298,6 +326,9 @@ impl SimPlan {
         less(|plan| plan.keeps = 0);
         less(|plan| plan.fails = 0);
         less(|plan| plan.undos = 0);
+        less(|plan| plan.attempts = 0);
+        less(|plan| plan.pause_ms = 0);
+        less(|plan| plan.at_leasts = 0);
         less(|plan| plan.offset_ms = 0);
         less(|plan| plan.drift = 0);
         plans.retain(|plan| plan != self);

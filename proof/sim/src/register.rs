@@ -9,6 +9,7 @@ use taketurns_core::Grant;
 use taketurns_history::{EventKind, Guarantee};
 
 use crate::plan::SimPlan;
+use crate::terms::TermsJudge;
 
 /// Who is who, and who stands where, as seen on the wire.
 #[derive(Default)]
@@ -31,6 +32,7 @@ pub(crate) struct Register {
     done: BTreeSet<(Name, Token)>,
     /// When each lock was last asked about.
     seen: BTreeMap<Name, u64>,
+    terms: TermsJudge,
     waiter_lease_ms: u64,
     /// What a lock that is broken at once does not promise.
     excuses: Vec<Guarantee>,
@@ -80,7 +82,8 @@ impl Register {
     /// What stays known of the clients when a node forgets its locks.
     pub(crate) fn without_places(self) -> Self {
         let Self { ops, owners, answered, minted, waiter_lease_ms, excuses, .. } = self;
-        let Self { remembered_ms, done, .. } = self;
+        let Self { remembered_ms, done, mut terms, .. } = self;
+        terms.forget();
         let places = Self::default();
         Self {
             ops,
@@ -91,6 +94,7 @@ impl Register {
             excuses,
             remembered_ms,
             done,
+            terms,
             ..places
         }
     }
@@ -179,7 +183,8 @@ impl Register {
         reply: &Reply,
         wakes: &[Wake],
         noted: &mut Vec<EventKind>,
-    ) {
+    ) -> Result<(), String> {
+        self.terms.note(name, now_ms, request, reply, wakes)?;
         if let Request::Acquire(AcquireRequest { client, .. }) | Request::Refresh { client, .. } =
             request
         {
@@ -212,7 +217,8 @@ impl Register {
                         if !places.iter().any(|(owner, _)| *owner == acquire.owner) {
                             places.push((acquire.owner, acquire.client));
                         }
-                        let quarantined = place.quarantined_until_ms.is_some();
+                        let quarantined = place.quarantined_until_ms.is_some()
+                            || self.terms.bars(name, acquire.owner);
                         noted.push(EventKind::Placed { op, number: place.number, quarantined });
                     }
                     _ => {}
@@ -264,8 +270,14 @@ impl Register {
             if let WakeEvent::DoneBefore(_) = &wake.event {
                 self.told(name, wake.owner, noted);
             }
+            if let WakeEvent::Refused(_) = &wake.event {
+                self.leave(name, wake.owner);
+                let op = self.ops.get(&wake.owner).filter(|_| !self.is_given_up(wake.owner));
+                noted.extend(op.map(|op| EventKind::GivenUp { op: *op }));
+            }
         }
         in_order(noted);
+        Ok(())
     }
 
     /// Has its operation asked anew, as another owner?
@@ -321,7 +333,8 @@ mod tests {
 
     fn note(register: &mut Register, request: Request, reply: Reply) -> Vec<EventKind> {
         let (name, mut noted) = (Name::new("l").expect("a name"), Vec::new());
-        register.note(&name, 0, &request, &reply, &[], &mut noted);
+        let fine = register.note(&name, 0, &request, &reply, &[], &mut noted);
+        fine.expect("nothing is granted too early");
         noted
     }
 

@@ -326,8 +326,9 @@ impl SimWorld {
     fn end_us(&self) -> u64 {
         let SimPlan { max_lease_ms, waiter_lease_ms, hold_ms_max, gap_ms_max, timeout_ms, .. } =
             *self.plan;
+        let kept_ms = self.plan.at_least_ms_max + self.plan.pause_ms;
         let turns = (self.plan.hosts * self.plan.tasks * self.plan.turns) as u64;
-        let turn_ms = hold_ms_max + gap_ms_max + 4 * waiter_lease_ms + 2 * timeout_ms;
+        let turn_ms = hold_ms_max + gap_ms_max + kept_ms + 4 * waiter_lease_ms + 2 * timeout_ms;
         // A lock that was broken goes on until its deadline, and an acquire that may be under way is
         // buried for ten seconds.
         let rest_ms = 4 * max_lease_ms + 20_000;

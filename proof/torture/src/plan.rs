@@ -20,6 +20,10 @@ pub(crate) const TASKS: u64 = 3;
 pub(crate) const POOL: &str = "desks";
 pub(crate) const MEMBERS: [&str; 3] = ["left", "middle", "right"];
 
+/// Work that is done once. There is new work each time that this is over, with a name of its own.
+pub(crate) const CHORES: &str = "chores";
+pub(crate) const CHORE_EVERY: Duration = Duration::from_secs(2);
+
 /// The locks of a run.
 pub(crate) fn locks(only_mutexes: bool) -> Vec<HistoryLock> {
     let lock = |name: &str, kind| HistoryLock { name: name.to_owned(), kind };
@@ -28,6 +32,7 @@ pub(crate) fn locks(only_mutexes: bool) -> Vec<HistoryLock> {
         locks.push(lock("ledger", LockKind::Rwlock));
         locks.push(lock("seats", LockKind::Semaphore(3)));
         locks.push(lock(POOL, LockKind::Pool));
+        locks.push(lock(CHORES, LockKind::Once));
     }
     locks
 }

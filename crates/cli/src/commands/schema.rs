@@ -15,6 +15,10 @@ use crate::output;
 /// docs/postgres.md says which rights the users of the locks need then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Print only what changes tables of this version, which `taketurns doctor` shows
+    #[arg(long, value_name = "VERSION", default_value_t = 0, hide_default_value = true)]
+    from: u32,
+
     /// Kind of store
     kind: StoreKind,
 }
@@ -26,7 +30,7 @@ enum StoreKind {
 
 pub(crate) fn run(args: Args) -> Result<u8, ExitFailure> {
     match args.kind {
-        StoreKind::Postgres => output::text(engine::postgres_schema().trim_end())?,
+        StoreKind::Postgres => output::text(engine::postgres_schema(args.from).trim_end())?,
     }
     Ok(0)
 }

@@ -187,9 +187,36 @@ impl Lock {
         }
         match end {
             AttemptEnd::Failed => self.note_failure(now, &holder),
-            AttemptEnd::Done(result) => self.note_done(now, holder, result),
+            AttemptEnd::Done(result) => self.note_done(now, now.wall_us / 1_000, holder, result),
         }
         Reply::Released
+    }
+
+    /// Returns the token of the attempt that is under way, if this is a once.
+    pub fn attempt(&self) -> Option<Token> {
+        let holder = self.holders.iter().next().filter(|_| self.kind == Kind::Once);
+        holder.map(|holder| holder.token)
+    }
+
+    /// Takes over that the attempt with this token was done, which was recorded elsewhere at this time of the wall
+    /// clock: the attempt was under way then, even if its lease has ended since. Returns false, and changes nothing, if
+    /// it is not under way. The next step tells those who wait.
+    pub fn take_over_done(&mut self, now: Now, token: Token, at_ms: u64, result: &Note) -> bool {
+        let owner = self.holders.iter().next().map(|holder| holder.owner);
+        if self.attempt() != Some(token) {
+            return false;
+        }
+        let Some(holder) = owner.and_then(|owner| self.holders.remove(owner)) else { return false };
+        if holder.handed {
+            self.queue.answered(holder.client, holder.owner);
+        }
+        self.note_done(now, at_ms, holder, result);
+        true
+    }
+
+    /// Returns the token of the attempt that did the work, if it is done.
+    pub fn done_by(&self) -> Option<Token> {
+        self.work.done().map(|done| done.token)
     }
 
     /// Notes that an attempt ended without *done*, if it was one. Its lease may have ended before this step.
@@ -201,9 +228,8 @@ impl Lock {
         self.remember(now, WorkState::Open { failed, ended_ms, until_ms });
     }
 
-    fn note_done(&mut self, now: Now, holder: Holder, result: &Note) {
+    fn note_done(&mut self, now: Now, at_ms: u64, holder: Holder, result: &Note) {
         let Some(terms) = holder.ask.once() else { return };
-        let at_ms = now.wall_us / 1_000;
         let until_ms = terms.until_ms(wall_ms_at(now, holder.since_ms), at_ms);
         let failed = self.work.failed();
         let done = Completion::new(holder.label, holder.token, at_ms, until_ms);

@@ -7,6 +7,7 @@
 //!   golden       cases that anyone can read and add to
 //!   properties   random lives, held against the promises
 //!   quorum       random lives of candidates and nodes of a quorum
+//!   taken_over   work that was done elsewhere
 //!   turns        tokens for local turns, and the clock
 //! ```
 
@@ -16,4 +17,5 @@ mod fuzz;
 mod golden;
 mod properties;
 mod quorum;
+mod taken_over;
 mod turns;

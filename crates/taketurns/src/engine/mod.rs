@@ -334,11 +334,11 @@ pub(crate) async fn examine(url: &str) -> Result<Report, crate::Error> {
     }
 }
 
-/// The statements that make the tables of the PostgreSQL engine in an empty database, for a user who may. The engine
-/// makes them itself at its first use if its user may.
+/// The statements that make the tables of the PostgreSQL engine from those of this version, for a user who may: from
+/// version 0 in a database without them. The engine makes them itself at its first use if its user may.
 #[cfg(feature = "postgres")]
-pub fn postgres_schema() -> String {
-    postgres::schema_sql()
+pub fn postgres_schema(from: u32) -> String {
+    postgres::schema_sql(from)
 }
 
 /// What a URL may start with.

@@ -1,6 +1,8 @@
 //! A PostgreSQL that has lost a grant that was answered grants nothing until the longest lease is over. The server's clock
 //! stands still, so nothing here depends on how fast the machine is.
 
+mod once;
+
 use std::fs;
 use std::time::Duration;
 

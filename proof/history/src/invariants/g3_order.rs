@@ -93,6 +93,7 @@ fn as_placed<'a>(
             EventKind::Again { was_granted: true, .. }
             | EventKind::Lapsed { .. }
             | EventKind::Told { .. }
+            | EventKind::GivenUp { .. }
             | EventKind::Freed { .. } => {
                 if let Some(queue) = queues.get_mut(of.lock) {
                     queue.leave(of);

@@ -132,7 +132,7 @@ fn at_the_keeper(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings
                 waiting.remove(&of.op);
                 lapsed.insert(of.op);
             }
-            EventKind::Told { .. } => {
+            EventKind::Told { .. } | EventKind::GivenUp { .. } => {
                 waiting.remove(&of.op);
             }
             EventKind::Heard { .. } => {

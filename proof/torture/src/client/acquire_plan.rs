@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use taketurns::{Acquire, Keep, Locks};
+use taketurns::{Acquire, Keep, Locks, Once};
 use taketurns_history::{HistoryAsk, HistoryLock, LockKind};
+use taketurns_servers::turns::now_us;
 
 use crate::dice::RunDice;
-use crate::plan::{LEASE, MAX_LEASE, MEMBERS};
+use crate::plan::{CHORE_EVERY, LEASE, MAX_LEASE, MEMBERS};
 
 /// How long a task waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +33,16 @@ pub(super) struct AcquirePlan {
     pub(super) slow: Duration,
     /// Is the guard dropped, instead of given back?
     pub(super) dropped: bool,
+    /// Does the attempt at work fail?
+    pub(super) fails: bool,
     permits: u32,
     /// How long the process may keep the lock for its own use.
     keep: Keep,
+}
+
+/// The work of now, which all clients want to do.
+fn chore(of: &str) -> String {
+    format!("{of}/{}", now_us() / CHORE_EVERY.as_micros() as u64)
 }
 
 impl AcquirePlan {
@@ -81,8 +89,12 @@ impl AcquirePlan {
         let slow = if dice.once_in(3) { dice.time(0, 60) } else { Duration::ZERO };
         let permits = if let LockKind::Semaphore(permits) = lock.kind { permits } else { 0 };
         let dropped = dice.once_in(8);
-        let lock = lock.name.clone();
-        Self { lock, ask, limit, lease, hold, slow, dropped, permits, keep }
+        let fails = dice.once_in(4);
+        let lock = match ask {
+            HistoryAsk::Once => chore(&lock.name),
+            _ => lock.name.clone(),
+        };
+        Self { lock, ask, limit, lease, hold, slow, dropped, fails, permits, keep }
     }
 
     /// May its turn follow another one of its process, past the waiters of other processes?
@@ -100,12 +112,21 @@ impl AcquirePlan {
             HistoryAsk::Permits(take) => locks.semaphore(name, self.permits).acquire_many(*take),
             HistoryAsk::Any => locks.pool(name).any(),
             HistoryAsk::Member(member) => locks.pool(name).member(member),
-            HistoryAsk::Once => unreachable!("no plan of a torture has one"),
+            HistoryAsk::Once => unreachable!("a once is no acquire"),
         };
         let acquire = acquire.lease(self.lease).why(op.to_string()).keep(self.keep);
         match self.limit {
             WaitChoice::Within(within) => acquire.within(within),
             WaitChoice::Endless | WaitChoice::Dropped(_) => acquire,
+        }
+    }
+
+    /// The work that it wants to do. What people see of it is its number as well.
+    pub(super) fn once(&self, locks: &Locks, op: u64) -> Once {
+        let once = locks.once(&self.lock).lease(self.lease).why(op.to_string());
+        match self.limit {
+            WaitChoice::Within(within) => once.within(within),
+            WaitChoice::Endless | WaitChoice::Dropped(_) => once,
         }
     }
 

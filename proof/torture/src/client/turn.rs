@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use taketurns::{Error, ErrorKind, Guard, Locks};
-use taketurns_history::{EventKind, HistoryLock};
+use taketurns::{Attempt, Begun, Error, ErrorKind, Guard, Locks};
+use taketurns_history::{EventKind, HistoryAsk, HistoryLock};
 use taketurns_servers::turns::now_us;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -44,15 +44,16 @@ impl TortureTask {
             let plan = AcquirePlan::new(&self.kinds, self.may_keep, &mut self.dice);
             let op = self.ops.fetch_add(1, Ordering::Relaxed);
             match self.ask(&plan, op).await {
-                Some(guard) => self.hold(&plan, op, guard).await,
-                // What is refused at once would be so again.
+                Some(TaskHold::Guard(guard)) => self.hold(&plan, op, guard).await,
+                Some(TaskHold::Attempt(attempt)) => self.attempt(&plan, op, attempt).await,
+                // What is refused at once, or done, would be so again.
                 None => sleep(self.dice.time(0, 100)).await,
             }
             sleep(self.dice.time(0, 30)).await;
         }
     }
 
-    async fn ask(&self, plan: &AcquirePlan, op: u64) -> Option<Guard> {
+    async fn ask(&self, plan: &AcquirePlan, op: u64) -> Option<TaskHold> {
         let asked_us = self.notes.note(EventKind::Asked {
             op,
             client: self.client,
@@ -61,7 +62,7 @@ impl TortureTask {
             endless: plan.limit == WaitChoice::Endless,
             keeps: plan.keeps(),
         });
-        let mut acquiring = plan.acquire(&self.locks, op).into_future();
+        let mut acquiring = pin!(obtain(plan, &self.locks, op));
         let got = match plan.limit {
             WaitChoice::Endless | WaitChoice::Within(_) => acquiring.await,
             WaitChoice::Dropped(after) => tokio::select! {
@@ -73,7 +74,11 @@ impl TortureTask {
             },
         };
         match got {
-            Ok(guard) => Some(guard),
+            Ok(Some(obtained)) => Some(obtained),
+            Ok(None) => {
+                self.notes.note(EventKind::DoneBefore { op });
+                None
+            }
             Err(error) => {
                 self.failed(op, asked_us, plan.limit, &error);
                 None
@@ -94,6 +99,33 @@ impl TortureTask {
     }
 
     async fn hold(&mut self, plan: &AcquirePlan, op: u64, guard: Guard) {
+        self.use_lock(plan, op, &guard).await;
+        if plan.dropped {
+            return;
+        }
+        let error = said(guard.release().await);
+        self.notes.note(EventKind::Released { op, error });
+    }
+
+    /// Does the work of a once, and says what became of it. A kill in between has it done again.
+    async fn attempt(&mut self, plan: &AcquirePlan, op: u64, attempt: Attempt) {
+        self.use_lock(plan, op, &attempt).await;
+        match (plan.fails, plan.dropped) {
+            (true, true) => {}
+            (true, false) => {
+                let error = said(attempt.fail().await);
+                self.notes.note(EventKind::Released { op, error });
+            }
+            (false, _) => {
+                sleep(plan.slow).await;
+                let error = said(attempt.done().await);
+                self.notes.note(EventKind::Finished { op, error });
+            }
+        }
+    }
+
+    /// From the grant until right before it is given back.
+    async fn use_lock(&mut self, plan: &AcquirePlan, op: u64, guard: &Guard) {
         let at_us = now_us();
         let until_us = at_us + micros(guard.left());
         let member = guard.member().map(ToString::to_string);
@@ -106,7 +138,7 @@ impl TortureTask {
         if let Some(read) = &of {
             self.resources.uses(read).await.expect("the resources are there");
         }
-        if self.work(plan, op, &guard).await
+        if self.work(plan, op, guard).await
             && let Some(read) = of
         {
             sleep(plan.slow).await;
@@ -114,11 +146,6 @@ impl TortureTask {
             self.resources.uses(&write).await.expect("the resources are there");
         }
         self.notes.note(EventKind::Releases { op });
-        if plan.dropped {
-            return;
-        }
-        let error = guard.release().await.err().map(|error| format!("{:?}", error.kind()));
-        self.notes.note(EventKind::Released { op, error });
     }
 
     /// Holds it for as long as it wants to, and says whether it still did in the end.
@@ -142,6 +169,27 @@ impl TortureTask {
             }
         }
     }
+}
+
+/// What a task has got.
+enum TaskHold {
+    Guard(Guard),
+    Attempt(Attempt),
+}
+
+/// Waits for the lock, or for the right to do the work. `None` if that is done.
+async fn obtain(plan: &AcquirePlan, locks: &Locks, op: u64) -> Result<Option<TaskHold>, Error> {
+    if plan.ask != HistoryAsk::Once {
+        return plan.acquire(locks, op).await.map(|guard| Some(TaskHold::Guard(guard)));
+    }
+    Ok(match plan.once(locks, op).begin().await? {
+        Begun::Attempt(attempt) => Some(TaskHold::Attempt(attempt)),
+        Begun::DoneBefore(_) => None,
+    })
+}
+
+fn said(ended: Result<(), Error>) -> Option<String> {
+    ended.err().map(|error| format!("{:?}", error.kind()))
 }
 
 fn micros(time: Duration) -> u64 {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use taketurns_servers::{Cluster, Flavor, Server, eventually, stats};
 
 use super::TortureStage;
-use super::servers::{kill_clients, left_at, options, say};
+use super::servers::{FORGETS, kill_clients, left_at, options, say};
 use crate::dice::RunDice;
 use crate::faults::{Fallible, Injection, StepResult, StoreFault};
 use crate::plan;
@@ -111,7 +111,8 @@ impl ClusterStage {
                         self.becomes_master(node)
                     })
                     .end(|| self.settle())
-            }),
+            })
+            .excusing(FORGETS),
             StoreFault::new("kill -9", move |dice| {
                 let node = self.one_with_role(dice, "master");
                 let server = &self.0.nodes[node];
@@ -122,7 +123,8 @@ impl ClusterStage {
                         server.restart()?;
                         self.settle()
                     })
-            }),
+            })
+            .excusing(FORGETS),
             StoreFault::new("server stopped", move |dice| {
                 let node = self.one_with_role(dice, "master");
                 let server = &self.0.nodes[node];
@@ -133,7 +135,8 @@ impl ClusterStage {
                         server.resume();
                         self.settle()
                     })
-            }),
+            })
+            .excusing(FORGETS),
         ]
     }
 
@@ -145,7 +148,8 @@ impl ClusterStage {
             }
         };
         vec![
-            StoreFault::new("FLUSHALL", at_master(|node| say(node, &["FLUSHALL"]))),
+            StoreFault::new("FLUSHALL", at_master(|node| say(node, &["FLUSHALL"])))
+                .excusing(FORGETS),
             StoreFault::new("SCRIPT FLUSH", at_master(|node| say(node, &["SCRIPT", "FLUSH"]))),
             StoreFault::new("CLIENT KILL", at_master(kill_clients)),
         ]

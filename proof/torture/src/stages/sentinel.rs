@@ -4,7 +4,7 @@
 use taketurns_servers::{Flavor, MASTER_NAME, ReplicaSet, Server, ServerReply, eventually};
 
 use super::TortureStage;
-use super::servers::{kill_clients, left_at, options, say};
+use super::servers::{FORGETS, kill_clients, left_at, options, say};
 use crate::dice::RunDice;
 use crate::faults::{Fallible, Injection, StepResult, StoreFault};
 
@@ -73,10 +73,12 @@ impl SentinelStage {
         vec![
             StoreFault::new("fail-over by hand", move |_| {
                 Injection::on(MASTER).begin(|| self.hand_over()).end(settle)
-            }),
+            })
+            .excusing(FORGETS),
             StoreFault::new("kill -9", move |_| {
                 Injection::on(MASTER).begin(|| self.take_over()).end(settle)
-            }),
+            })
+            .excusing(FORGETS),
             // The replicas miss the last moments. The longest lease and the lag within which a master
             // may still grant are waited for.
             StoreFault::new("stale replica takes over", move |dice| {
@@ -88,7 +90,8 @@ impl SentinelStage {
                         self.take_over()
                     })
                     .end(settle)
-            }),
+            })
+            .excusing(FORGETS),
             StoreFault::new("replicas cut off", move |dice| {
                 Injection::on(MASTER)
                     .begin(|| self.0.cut_replication())
@@ -121,7 +124,8 @@ impl SentinelStage {
             move |_: &mut RunDice| Injection::on(MASTER).begin(move || then(self.0.master()?))
         };
         vec![
-            StoreFault::new("FLUSHALL", at_master(|master| say(master, &["FLUSHALL"]))),
+            StoreFault::new("FLUSHALL", at_master(|master| say(master, &["FLUSHALL"])))
+                .excusing(FORGETS),
             StoreFault::new("SCRIPT FLUSH", at_master(|master| say(master, &["SCRIPT", "FLUSH"]))),
             StoreFault::new("CLIENT KILL", at_master(kill_clients)),
             StoreFault::new("sentinel killed", move |dice| {

@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io;
 
+use taketurns_history::Guarantee;
 use taketurns_servers::{Server, ServerReply};
 
 use crate::faults::StepResult;
@@ -14,6 +15,9 @@ use crate::plan::MAX_LEASE;
 pub(super) fn options() -> String {
     format!("?max_lease={}&failover=strict", MAX_LEASE.as_secs())
 }
+
+/// docs/once.md, "When work can run a second time": no quarantine protects what is remembered for days.
+pub(super) const FORGETS: &[Guarantee] = &[Guarantee::G8];
 
 /// One command that has to work.
 pub(super) fn say(server: &Server, words: &[&str]) -> StepResult {

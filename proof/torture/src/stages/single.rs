@@ -7,7 +7,7 @@ use taketurns_history::Guarantee::{G1, G5};
 use taketurns_servers::{Flavor, Proxy, Server, ServerClock, module_path};
 
 use super::TortureStage;
-use super::servers::{cut_log, empty, fill, forget, kill_clients, left_at, options, say};
+use super::servers::{FORGETS, cut_log, empty, fill, forget, kill_clients, left_at, options, say};
 use crate::dice::RunDice;
 use crate::faults::{Fallible, Injection, StepResult, StoreFault};
 
@@ -62,8 +62,10 @@ impl SingleServerStage {
             StoreFault::new("kill -9, tail of the log cut", move |dice| {
                 let bytes = dice.between(1, 4_000);
                 self.crash(dice, move |server| cut_log(server, bytes))
-            }),
-            StoreFault::new("kill -9, back empty", move |dice| self.crash(dice, forget)),
+            })
+            .excusing(FORGETS),
+            StoreFault::new("kill -9, back empty", move |dice| self.crash(dice, forget))
+                .excusing(FORGETS),
             StoreFault::new("server stopped", move |dice| {
                 Injection::on(SERVER)
                     .begin(|| self.server.pause())
@@ -100,7 +102,7 @@ impl SingleServerStage {
         vec![
             command("SCRIPT FLUSH", &["SCRIPT", "FLUSH"]),
             // docs/redis.md, Quarantine: noticed by everybody at their next step there.
-            command("FLUSHALL", &["FLUSHALL"]),
+            command("FLUSHALL", &["FLUSHALL"]).excusing(FORGETS),
             StoreFault::new("CLIENT KILL", move |_| {
                 Injection::on(SERVER).begin(|| kill_clients(&self.server))
             }),

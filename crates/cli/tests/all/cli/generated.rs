@@ -103,5 +103,8 @@ fn the_tables_of_postgresql_are_printed_for_a_user_who_may_make_them() {
     {
         assert!(sql.contains(piece), "{piece} is not in {sql}");
     }
+    let newer = store.run(&["schema", "postgres", "--from", "1"]).ok().stdout;
+    assert!(sql.ends_with(&newer) && !newer.contains("CREATE SCHEMA"), "{newer}");
+    assert_eq!(store.run(&["schema", "postgres", "--from", "99"]).ok().stdout.trim_end(), "");
     store.run(&["schema", "redis"]).failed(64, "invalid value");
 }

@@ -11,6 +11,7 @@ mod loading;
 mod lost;
 mod nights;
 mod once;
+mod once_postgres;
 mod order;
 mod output;
 mod postgres;

@@ -17,7 +17,7 @@ use tokio_postgres::types::Type;
 use super::clocks::run_of;
 use super::executor::{StepExecutor, ended};
 use super::statements;
-use super::step::{Messages, PlaceRow, SteppedLock, refresh, write_all};
+use super::step::{AttemptUnderWay, Messages, PlaceRow, SteppedLock, refresh, write_all};
 use super::stored_row::StoredRow;
 use super::transaction::{BeginOutcome, CommitOutcome};
 use crate::clock::local_us;
@@ -141,6 +141,7 @@ impl StepExecutor {
         match transaction.commit(writes).await? {
             CommitOutcome::Committed(busy) => self.wake(busy, &messages).await,
             CommitOutcome::Missed => {}
+            CommitOutcome::DoneMeanwhile => return Ok((Vec::new(), calls.clone())),
             CommitOutcome::Late(rest) => {
                 self.pool.connector.spawn(rest);
                 let why = "the server has not answered to COMMIT".to_owned();
@@ -169,7 +170,10 @@ impl StepExecutor {
         if !row.is_verified {
             return Ok(None);
         }
-        Ok(Some(SteppedLock::apply(name.clone(), row, row.lock()?, request)))
+        let lock = row.lock()?;
+        let attempt = AttemptUnderWay::of(&lock);
+        let stepped = SteppedLock::apply(name.clone(), row, lock, attempt, request);
+        Ok((!stepped.changes_attempt()).then_some(stepped))
     }
 
     async fn refresh_batch(self: Arc<Self>, calls: BatchCalls) -> BatchOutcome {
@@ -207,7 +211,7 @@ impl StepExecutor {
         } else {
             match transaction.commit(vec![refresh(self.client, &places)]).await? {
                 CommitOutcome::Committed(busy) => busy.give_back(),
-                CommitOutcome::Missed => {}
+                CommitOutcome::Missed | CommitOutcome::DoneMeanwhile => {}
                 CommitOutcome::Late(rest) => {
                     self.pool.connector.spawn(rest);
                     let why = "the server has not answered to COMMIT".to_owned();
@@ -243,7 +247,8 @@ fn refresh_of(
     if !row.is_verified || !row.is_of_this_clock() || tick.changed || tick.more {
         return Ok((place, None));
     }
-    let stepped = SteppedLock::apply(name.clone(), row, lock, request);
+    let attempt = AttemptUnderWay::of(&lock);
+    let stepped = SteppedLock::apply(name.clone(), row, lock, attempt, request);
     let is_quiet = stepped.step.wakes.is_empty()
         && matches!(&stepped.step.reply, Reply::Refreshed { granted, .. } if granted.is_empty());
     Ok((place, is_quiet.then_some(stepped)))

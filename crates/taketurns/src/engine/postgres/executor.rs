@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
 use super::clocks::{ServerClocks, run_of};
+use super::done_work::done_by_nobody;
 use super::listener::NotifyListener;
 use super::mailbox::Mailbox;
 use super::pool::{BusySession, SessionPool};
@@ -60,7 +61,7 @@ pub(super) struct StepExecutor {
 }
 
 /// Where the answer of a step goes.
-struct AnswerSender {
+pub(super) struct AnswerSender {
     sender: oneshot::Sender<Result<Answer, EngineError>>,
     /// Until the step is carried out, the next one of its lock waits.
     turn: Option<StepTurn>,
@@ -133,7 +134,7 @@ impl StepExecutor {
         async move { answer.await.map_err(|_| ended())? }
     }
 
-    async fn carry_out(
+    pub(super) async fn carry_out(
         self: &Arc<Self>,
         name: &Name,
         request: &Request,
@@ -173,7 +174,9 @@ impl StepExecutor {
             self.verify().await?;
             return Ok(TryOutcome::Again);
         }
-        let mut stepped = SteppedLock::apply(name.clone(), &row, row.lock()?, request);
+        let mut lock = row.lock()?;
+        let (transaction, attempt) = self.with_done(transaction, name, &row, &mut lock).await?;
+        let mut stepped = SteppedLock::apply(name.clone(), &row, lock, attempt, request);
         let wakes = std::mem::take(&mut stepped.step.wakes);
         let messages = Messages::of(wakes, self.client, &run_of(&row.clock));
         if !stepped.is_written() && messages.is_empty() {
@@ -185,12 +188,16 @@ impl StepExecutor {
         let is_new = stepped.is_new();
         let mut writes = Vec::new();
         if stepped.is_written() {
+            writes.extend(stepped.write_end());
             writes.push(stepped.write()?);
+            writes.extend(stepped.write_begin());
         }
         writes.extend(messages.write(row.now));
         let busy = match transaction.commit(writes).await? {
             CommitOutcome::Committed(busy) => busy,
             CommitOutcome::Missed if is_new => return Ok(TryOutcome::Again),
+            CommitOutcome::DoneMeanwhile if attempt.is_some() => return Ok(TryOutcome::Again),
+            CommitOutcome::DoneMeanwhile => return Err(done_by_nobody()),
             CommitOutcome::Missed => {
                 let why = "the row of this lock can't be written to: was a trigger or a policy added by hand?";
                 return Err(EngineError::Broken(why.to_owned()));
@@ -331,7 +338,7 @@ impl StepExecutor {
     }
 
     /// Forgets what is long idle, and what dead clients left.
-    async fn forget_if_due(&self, now_ms: u64) {
+    async fn forget_if_due(self: &Arc<Self>, now_ms: u64) {
         if !self.steps.fetch_add(1, Ordering::Relaxed).is_multiple_of(STEPS_PER_SWEEP) {
             return;
         }
@@ -345,7 +352,7 @@ impl StepExecutor {
             if let CommitOutcome::Committed(busy) = transaction.commit(forget_old(kept)).await? {
                 busy.give_back();
             }
-            Ok::<(), EngineError>(())
+            self.take_over_done(FORGET_PER_SWEEP as usize).await
         };
         if let Err(error) = swept.await {
             tracing::debug!(target: target::POSTGRES, %error, "forgetting idle locks failed and is left to a later step");

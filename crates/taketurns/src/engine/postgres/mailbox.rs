@@ -150,7 +150,9 @@ impl Mailbox {
         }
         match transaction.commit(Vec::new()).await? {
             CommitOutcome::Committed(busy) => busy.give_back(),
-            CommitOutcome::Missed | CommitOutcome::Late(_) => return Ok(Vec::new()),
+            CommitOutcome::Missed | CommitOutcome::DoneMeanwhile | CommitOutcome::Late(_) => {
+                return Ok(Vec::new());
+            }
         }
         Ok(rows)
     }

@@ -12,6 +12,7 @@
 //! | [`schema`] | are the tables there, and of this version? |
 //! | [`transaction`], [`failure`] | was it carried out? |
 //! | [`stored_row`], [`step`] | what does a step read and write? Pure. |
+//! | [`done_work`] | which work has a transaction of a user done? |
 //! | [`executor`], [`step_order`], [`batch`] | one step; those of one lock in order; many in one transaction |
 //! | [`listener`], [`mailbox`] | how are waiters and holders told? |
 //! | [`clocks`] | whose time is it? |
@@ -23,6 +24,7 @@
 
 mod batch;
 mod clocks;
+mod done_work;
 mod exam;
 mod executor;
 mod failure;

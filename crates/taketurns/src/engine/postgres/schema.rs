@@ -11,11 +11,14 @@ use crate::clock::millis;
 use crate::engine::EngineError;
 
 /// What each version adds to the one before. A released version never changes.
-const VERSIONS: [&[&str]; 1] = [&[
-    include_str!("schema/1-locks.sql"),
-    include_str!("schema/1-fence.sql"),
-    include_str!("schema/1-steps.sql"),
-]];
+const VERSIONS: [&[&str]; 2] = [
+    &[
+        include_str!("schema/1-locks.sql"),
+        include_str!("schema/1-fence.sql"),
+        include_str!("schema/1-steps.sql"),
+    ],
+    &[include_str!("schema/2-once.sql")],
+];
 
 /// The version of the tables that this release uses.
 pub(super) const VERSION: i32 = VERSIONS.len() as i32;
@@ -23,9 +26,10 @@ pub(super) const VERSION: i32 = VERSIONS.len() as i32;
 /// One client at a time makes or changes tables. The number stands for nothing else.
 const MIGRATION_LOCK: i64 = 0x7461_6b65_7475_726e;
 
-/// All that makes the tables in an empty database.
-pub(crate) fn sql() -> String {
-    VERSIONS.concat().join("\n")
+/// All that makes tables of this version those of this release. Version 0: the database has none.
+pub(crate) fn sql(from: u32) -> String {
+    let newer = VERSIONS.get(from as usize..).unwrap_or_default();
+    newer.concat().join("\n")
 }
 
 /// What is wrong with the tables, if something is, of this version.
@@ -90,7 +94,8 @@ async fn migrate(session: &PgSession) -> Result<(), EngineError> {
         // A newer one, and an empty table, are judged by the caller.
         let done = usize::try_from(version.unwrap_or(VERSION)).unwrap_or(usize::MAX);
         for sql in VERSIONS.get(done..).unwrap_or_default().concat() {
-            session.client.batch_execute(sql).await.map_err(|error| may_not_create(&error))?;
+            let made = session.client.batch_execute(sql).await;
+            made.map_err(|error| may_not_create(&error, done))?;
         }
         session.client.batch_execute(statements::COMMIT).await.map_err(|error| at_commit(&error))
     };
@@ -101,14 +106,18 @@ async fn migrate(session: &PgSession) -> Result<(), EngineError> {
     migrated
 }
 
-fn may_not_create(error: &tokio_postgres::Error) -> EngineError {
+fn may_not_create(error: &tokio_postgres::Error, version: usize) -> EngineError {
     let is_denied = error.code().is_some_and(|code| code.code() == "42501");
     match before_commit(error) {
-        _ if is_denied => EngineError::Broken(
+        _ if is_denied && version == 0 => EngineError::Broken(
             "the schema taketurns is not there yet, and this user may not make it. As a user who may: \
              taketurns schema postgres | psql, and then GRANT the rights of docs/postgres.md"
                 .to_owned(),
         ),
+        _ if is_denied => EngineError::Broken(format!(
+            "the tables have version {version}, this release needs version {VERSION}, and this user may not change them. \
+             As their owner: taketurns schema postgres --from {version} | psql --single-transaction"
+        )),
         error => error,
     }
 }

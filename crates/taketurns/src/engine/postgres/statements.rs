@@ -113,6 +113,24 @@ pub(super) const FENCE_ALL: &str = "INSERT INTO taketurns.fence (name, member, t
      SELECT * FROM unnest($1, $2, $3, $4) ON CONFLICT (name, member) \
      DO UPDATE SET token = excluded.token, exclusive = excluded.exclusive WHERE fence.token < excluded.token";
 
+/// Work that transactions have done, and that its lock does not know of yet: of one lock, and of all.
+pub(super) const DONE: &str =
+    "SELECT name, token, done_us, result FROM taketurns.fence WHERE name = $1 AND attempt = 'done'";
+pub(super) const DONE_ALL: &str =
+    "SELECT name, token, done_us, result FROM taketurns.fence WHERE attempt = 'done'";
+
+/// An attempt begins with the grant of its token: $1 name, $2 token.
+pub(super) const BEGIN_ATTEMPT: &str =
+    "UPDATE taketurns.fence SET attempt = 'open' WHERE name = $1 AND member = '' AND token = $2";
+
+/// An attempt has ended: $1 name, $2 its token, $3 what became of it. Fails with [`DONE_MEANWHILE`] if a transaction has
+/// done the work, unless $3 says that it is recorded.
+pub(super) const END_ATTEMPT: &str = "UPDATE taketurns.fence SET attempt = $3 \
+     WHERE name = $1 AND member = '' AND token = $2 AND attempt IN ('open', 'done')";
+
+/// The SQLSTATE of a step that has not seen that a transaction did the work.
+pub(super) const DONE_MEANWHILE: &str = "TT004";
+
 /// A client's refreshes: $1 names, $2 client, $3 times, $4 waiter leases.
 pub(super) const REFRESH: &str = "INSERT INTO taketurns.place (name, client, seen_ms, waiter_lease_ms) \
      SELECT r.name, $2, r.seen_ms, r.waiter_lease_ms FROM unnest($1, $3, $4) AS r (name, seen_ms, waiter_lease_ms) \
@@ -130,9 +148,10 @@ pub(super) const TAKE_NOTICES: &str =
 pub(super) const NOTIFY: &str =
     "SELECT pg_notify(n.channel, n.message) FROM unnest($1, $2) AS n (channel, message)";
 
-/// What is long idle, with its fences. $1 now, $2 how many.
-pub(super) const FORGET: &str = "WITH gone AS (DELETE FROM taketurns.lock WHERE name IN (SELECT name FROM taketurns.lock \
-     WHERE forget_at_ms <= $1 ORDER BY forget_at_ms LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING name) \
+/// What is long idle, with its fences. $1 now, $2 how many. A lock does not know yet what a transaction has done.
+pub(super) const FORGET: &str = "WITH gone AS (DELETE FROM taketurns.lock WHERE name IN (SELECT name FROM taketurns.lock l \
+     WHERE forget_at_ms <= $1 AND NOT EXISTS (SELECT FROM taketurns.fence f WHERE f.name = l.name AND f.attempt = 'done') \
+     ORDER BY forget_at_ms LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING name) \
      DELETE FROM taketurns.fence USING gone WHERE fence.name = gone.name";
 
 /// What clients left behind. $1 from when on, $2 until when it may be of use.

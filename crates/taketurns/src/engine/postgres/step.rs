@@ -3,7 +3,9 @@
 use std::ops::RangeInclusive;
 
 use taketurns_core::wire::seal;
-use taketurns_core::{ClientId, Grant, Lock, Name, Now, Reply, Request, Step, Wake, WakeEvent};
+use taketurns_core::{
+    ClientId, Grant, Lock, Name, Now, Reply, Request, Step, Token, Wake, WakeEvent,
+};
 use tokio_postgres::types::{ToSql, Type};
 
 use super::statements;
@@ -49,6 +51,31 @@ pub(super) struct SteppedLock {
     at: Option<String>,
     is_written: bool,
     grants: Vec<FenceRow>,
+    ended: Option<EndedAttempt>,
+    /// The token of an attempt that the step began.
+    begun: Option<Token>,
+}
+
+/// The attempt at work that was under way before a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AttemptUnderWay {
+    pub(super) token: Token,
+    /// A transaction has done the work, and the lock has taken that over.
+    pub(super) is_done: bool,
+}
+
+impl AttemptUnderWay {
+    /// That of a lock as it was read.
+    pub(super) fn of(lock: &Lock) -> Option<Self> {
+        lock.attempt().map(|token| Self { token, is_done: false })
+    }
+}
+
+/// An attempt that the step ended, for the table of fences: see schema/2-once.sql.
+#[derive(Clone, Copy, Debug)]
+struct EndedAttempt {
+    token: Token,
+    outcome: &'static str,
 }
 
 /// A row of the table of fences: see schema/1-fence.sql.
@@ -60,8 +87,14 @@ struct FenceRow {
 }
 
 impl SteppedLock {
-    /// Takes the steps of one lock, one after the other at the same time.
-    pub(super) fn apply(name: Name, row: &StoredRow, mut lock: Lock, request: &Request) -> Self {
+    /// Takes the step of one lock. `attempt` is what was under way when it was read.
+    pub(super) fn apply(
+        name: Name,
+        row: &StoredRow,
+        mut lock: Lock,
+        attempt: Option<AttemptUnderWay>,
+        request: &Request,
+    ) -> Self {
         let step = lock.apply(row.now, request);
         let claims_hold = match &step.reply {
             Reply::Granted(_) | Reply::Renewed(_) => true,
@@ -69,12 +102,39 @@ impl SteppedLock {
             _ => false,
         };
         // A reply that claims a hold is sent after a COMMIT that wrote: what it read may not be on a standby yet.
-        let is_needed = step.changed || claims_hold || !row.is_of_this_clock();
+        let is_done = attempt.is_some_and(|attempt| attempt.is_done);
+        let is_needed = step.changed || claims_hold || is_done || !row.is_of_this_clock();
         // Asking about a lock that nobody has used leaves no trace of it.
         let is_written = is_needed && (row.exists() || !lock.is_blank());
         let grants = fence_rows(&lock, request, &step);
+        let ended = attempt.and_then(|attempt| ended(&lock, attempt));
+        let before = attempt.map(|attempt| attempt.token);
+        let begun = lock.attempt().filter(|token| before != Some(*token));
         let (now, clock, at) = (row.now, row.clock.clone(), row.at().map(str::to_owned));
-        Self { name, step, now, clock, lock, at, is_written, grants }
+        Self { name, step, now, clock, lock, at, is_written, grants, ended, begun }
+    }
+
+    /// The step ended or began an attempt at work: a transaction may have done the work meanwhile.
+    pub(super) fn changes_attempt(&self) -> bool {
+        self.ended.is_some() || self.begun.is_some()
+    }
+
+    /// What writes that an attempt has ended. It comes before [`SteppedLock::write`].
+    pub(super) fn write_end(&self) -> Option<Write> {
+        let EndedAttempt { token, outcome } = self.ended?;
+        let write = self.write_attempt(statements::END_ATTEMPT, token);
+        Some(write.with(outcome, Type::TEXT))
+    }
+
+    /// What writes that an attempt has begun. It comes after [`SteppedLock::write`].
+    pub(super) fn write_begin(&self) -> Option<Write> {
+        self.begun.map(|token| self.write_attempt(statements::BEGIN_ATTEMPT, token))
+    }
+
+    fn write_attempt(&self, sql: &'static str, token: Token) -> Write {
+        // A token is less than 2^53.
+        let token = token.raw() as i64;
+        Write::new(sql).with(self.name.as_str().to_owned(), Type::TEXT).with(token, Type::INT8)
     }
 
     pub(super) fn is_written(&self) -> bool {
@@ -110,7 +170,18 @@ impl SteppedLock {
     }
 }
 
-/// What writes several locks that all have rows, and their grants.
+/// What became of an attempt, if the step ended it.
+fn ended(lock: &Lock, attempt: AttemptUnderWay) -> Option<EndedAttempt> {
+    let AttemptUnderWay { token, is_done } = attempt;
+    if lock.attempt() == Some(token) {
+        return None;
+    }
+    let is_recorded = is_done || lock.done_by() == Some(token);
+    let outcome = if is_recorded { "recorded" } else { "failed" };
+    Some(EndedAttempt { token, outcome })
+}
+
+/// What writes several locks that all have rows, and their grants. None of them changes an attempt.
 pub(super) fn write_all(locks: &[&SteppedLock]) -> Result<Vec<Write>, EngineError> {
     let Some(first) = locks.first() else { return Ok(Vec::new()) };
     let names: Vec<String> = locks.iter().map(|lock| lock.name.as_str().to_owned()).collect();

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all, join3};
 use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error as PgError, Row};
 
@@ -46,6 +47,8 @@ pub(super) enum CommitOutcome {
     Committed(BusySession),
     /// A statement that had to write a row wrote none. Nothing is written.
     Missed,
+    /// A transaction has done the work of a lock meanwhile. Nothing is written.
+    DoneMeanwhile,
     /// The server has not answered in time. The COMMIT goes on, and keeps its connection.
     Late(LateCommit),
 }
@@ -81,6 +84,21 @@ impl StepTransaction {
         }
     }
 
+    /// Reads more.
+    pub(super) async fn query(
+        self,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Result<(Self, Vec<Row>), EngineError> {
+        let asked =
+            timeout(self.response, self.busy.session().client.query_typed(sql, params)).await;
+        match asked {
+            Ok(Ok(rows)) => Ok((self, rows)),
+            Ok(Err(error)) => Err(before_commit(&error)),
+            Err(_) => Err(no_answer()),
+        }
+    }
+
     /// Ends without writing, and gives the connection back.
     pub(super) async fn roll_back(self) {
         let client = &self.busy.session().client;
@@ -113,7 +131,10 @@ impl StepTransaction {
                 if keeps_connection(&error) {
                     busy.give_back();
                 }
-                Err(before_commit(&error))
+                match error.code().map(SqlState::code) {
+                    Some(statements::DONE_MEANWHILE) => Ok(CommitOutcome::DoneMeanwhile),
+                    _ => Err(before_commit(&error)),
+                }
             }
             Err(WriteError::AtCommit(error)) => Err(at_commit(&error)),
         }

@@ -4,6 +4,7 @@ use taketurns_core::{Name, Pattern, View};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use super::done_work::DoneWork;
 use super::executor::StepExecutor;
 use super::statements;
 use super::stored_row::{self, StoredRow};
@@ -36,7 +37,9 @@ impl StepExecutor {
         let rows = self.pool.read(statements::LOOK_ALL, &[(&names, Type::TEXT_ARRAY)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let row = StoredRow::read(row)?;
-        Ok(Some(row.lock()?.view(row.now, waiters_max)))
+        let mut lock = row.lock()?;
+        self.look_for_done(name, row.now, &mut lock).await?;
+        Ok(Some(lock.view(row.now, waiters_max)))
     }
 
     pub(super) async fn list(
@@ -48,12 +51,13 @@ impl StepExecutor {
     ) -> Result<Vec<(Name, View)>, EngineError> {
         let mut after = after.map_or(String::new(), |name| name.as_str().to_owned());
         let mut views = Vec::new();
+        let done = self.all_done().await?;
         loop {
             let params: Params<'_> = &[(&after, Type::TEXT), (&PAGE, Type::INT8)];
             let rows = self.pool.read(statements::LIST, params).await?;
             for row in &rows {
                 after = row.try_get(6).map_err(|error| stored_row::changed(&error))?;
-                match listed(row, &after, pattern, waiters_max) {
+                match listed(row, &after, pattern, &done, waiters_max) {
                     Ok(Some(view)) => views.push(view),
                     Ok(None) => {}
                     // One damaged lock must not hide all others.
@@ -76,6 +80,7 @@ fn listed(
     row: &Row,
     name: &str,
     pattern: &Pattern,
+    done: &[DoneWork],
     waiters_max: usize,
 ) -> Result<Option<(Name, View)>, EngineError> {
     if !pattern.matches(name) {
@@ -85,7 +90,11 @@ fn listed(
         EngineError::Broken("the store is damaged: a name that can't be one".to_owned())
     })?;
     let row = StoredRow::read(row)?;
-    let view = row.lock()?.view(row.now, waiters_max);
+    let mut lock = row.lock()?;
+    if let Some(done) = done.iter().find(|done| done.is_of(&name)) {
+        done.take_over(&mut lock, row.now);
+    }
+    let view = lock.view(row.now, waiters_max);
     // All that is known of it may be who was cancelled.
     Ok((!view.is_blank()).then_some((name, view)))
 }

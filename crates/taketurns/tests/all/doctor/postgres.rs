@@ -65,7 +65,7 @@ fn a_user_without_rights_is_told_which_and_newer_tables_are_named() {
     database.sql(&format!("CREATE ROLE {user} LOGIN PASSWORD 'p'")).expect("a user");
     let url = database.url_of(&format!("{user}:p"));
     is(&examined(&url), &node(server), "format", Level::Fail, "may not make them");
-    database.sql(&taketurns::engine::postgres_schema()).expect("the tables");
+    database.sql(&taketurns::engine::postgres_schema(0)).expect("the tables");
     let report = examined(&url);
     is(&report, &node(server), "rights", Level::Fail, "lock: UPDATE");
     is(&report, &node(server), "rights", Level::Fail, "schema: USAGE");

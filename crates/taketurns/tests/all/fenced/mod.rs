@@ -2,15 +2,13 @@
 //! calls, with a token of the test's choice.
 
 mod clients;
+mod done;
 mod function;
 mod interleavings;
 
+use taketurns::engine::postgres_schema;
 use taketurns_servers::others::{Postgres, PostgresDatabase};
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
-
-const LOCKS: &str = include_str!("../../../src/engine/postgres/schema/1-locks.sql");
-const FENCE: &str = include_str!("../../../src/engine/postgres/schema/1-fence.sql");
-const STEPS: &str = include_str!("../../../src/engine/postgres/schema/1-steps.sql");
 
 /// A database with our tables.
 struct FencedDatabase(PostgresDatabase<'static>);
@@ -19,9 +17,7 @@ impl FencedDatabase {
     fn new() -> Self {
         let server = Postgres::shared().expect("PostgreSQL");
         let database = server.database().expect("a database");
-        for script in [LOCKS, FENCE, STEPS] {
-            database.sql(script).expect("our tables");
-        }
+        database.sql(&postgres_schema(0)).expect("our tables");
         Self(database)
     }
 

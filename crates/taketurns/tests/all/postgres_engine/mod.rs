@@ -5,6 +5,7 @@ mod blocking;
 mod costs;
 mod full_disk;
 mod incarnations;
+mod migration;
 mod places;
 mod refreshes;
 mod refusals;

@@ -21,7 +21,7 @@ async fn a_user_with_the_least_rights_can_do_everything_but_make_the_tables() {
     database.sql(&format!("CREATE ROLE {user} LOGIN PASSWORD 'p'")).expect("a user");
     let url = database.url_of(&format!("{user}:p"));
     is_refused(&url, ErrorKind::Store, "taketurns schema postgres").await;
-    database.sql(&taketurns::engine::postgres_schema()).expect("the tables");
+    database.sql(&taketurns::engine::postgres_schema(0)).expect("the tables");
     is_refused(&url, ErrorKind::Store, "needs SELECT").await;
     let grants = grants().replace(" app;", &format!(" {user};"));
     database.sql(&grants).expect("the rights of the page");
