@@ -212,6 +212,7 @@ impl TermsJudge {
             LockTerms { failures, ..LockTerms::default() }
         });
         lock.catch_up(now_ms);
+        let was_held = lock.holder.is_some();
         // Who is granted the lock before the request is carried out may be whom the request is about.
         let is_about = |owner: Owner| match request {
             Request::Release { owner: of, .. } | Request::Finish { owner: of, .. } => *of == owner,
@@ -248,9 +249,10 @@ impl TermsJudge {
         if !is_carried_out {
             lock.carry_out(now_ms, request, reply);
         } else if let (Request::Break { .. }, Reply::Broken(1..)) = (request, reply)
+            && !was_held
             && let Some(holder) = &mut lock.holder
         {
-            // It may be the one that was broken, right after it was granted the lock.
+            // Nobody else was there to be broken: the step granted it the lock, and then broke it.
             holder.at_least_ms = 0;
         }
         let given_up = wakes.iter().filter_map(|wake| match &wake.event {
