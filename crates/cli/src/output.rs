@@ -203,8 +203,9 @@ mod tests {
         let mut table = Table::new(["NAME", "FOR"]);
         table.row(["über".into(), "1s".into()]);
         table.row(["順番".into(), "2s".into()]);
-        table.row(["\u{202e}a\x1b".into(), "".into()]);
-        assert_eq!(table.to_string(), "NAME  FOR\nüber  1s\n順番  2s\na");
+        table.row(["a\x1b".into(), "".into()]);
+        let lines = ["NAME     FOR", "über     1s", "順番     2s", r"a\u{1b}"];
+        assert_eq!(table.to_string(), lines.join("\n"));
     }
 
     #[test]

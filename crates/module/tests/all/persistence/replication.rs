@@ -10,7 +10,7 @@ use taketurns_servers::{Flavor, Server, eventually, on_both};
 use crate::persistence::payload::{dump, ours, with_ours};
 use crate::persistence::program::Program;
 use crate::persistence::support::{Client, builder, logging, restart, server};
-use crate::persistence::workload::{Workload, all_are_equal, state};
+use crate::persistence::workload::{Workload, all_are_equal, has_expired_what_ends_soon, state};
 
 /// Starts a replica; returns once it follows.
 fn replica_of(flavor: Flavor, master: &Server, appendonly: bool) -> Server {
@@ -85,6 +85,7 @@ on_both! {
         let mut workload = Workload::new(&master, 0x44);
         workload.run(1_500);
         workload.end();
+        has_expired_what_ends_soon(&master);
         all_are_equal(&master, &[&replica]);
         // Its master does not answer, so it has nothing but its log.
         master.pause();

@@ -1,6 +1,7 @@
 //! Everything that can be done to a few locks, in a random order from a seed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use taketurns_core::wire::decode;
 use taketurns_core::{
@@ -292,6 +293,21 @@ pub(crate) fn state(server: &Server) -> State {
 }
 
 type State = BTreeMap<(u8, String), (String, i64)>;
+
+/// Waits until the keys that the workload lets expire have expired. A replica that hears nothing of its master still lists
+/// such a key after its end, and has none after a restart.
+#[track_caller]
+pub(crate) fn has_expired_what_ends_soon(server: &Server) {
+    // Less than that of an idle lock, and more than the workload gives a key.
+    const SOON_MS: u64 = 60_000;
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_millis() as u64;
+    let settled = eventually("nothing ends soon", || {
+        let soon_ms = now() + SOON_MS;
+        let ends = |(_, ends): &(String, i64)| *ends == -1 || *ends as u64 > soon_ms;
+        state(server).values().all(ends).then_some(())
+    });
+    settled.expect("the server removes keys that have expired");
+}
 
 /// Waits until all servers have the same state as the first. Leases that end meanwhile delay that a little.
 #[track_caller]
