@@ -6,9 +6,10 @@ use taketurns_servers::others::PostgresDatabase;
 use super::{connect, database, is_refused};
 
 /// The tables as version 1 made them.
-const VERSION_1: [&str; 2] = [
+const VERSION_1: [&str; 3] = [
     include_str!("../../../src/engine/postgres/schema/1-locks.sql"),
     include_str!("../../../src/engine/postgres/schema/1-fence.sql"),
+    include_str!("../../../src/engine/postgres/schema/1-steps.sql"),
 ];
 
 fn version_1() -> PostgresDatabase<'static> {
