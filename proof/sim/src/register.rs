@@ -381,6 +381,8 @@ mod tests {
             note(&mut register, acquire(old), queued(0));
             note(&mut register, told.0, told.1);
             let mut register = register.without_places();
+            // Nor does the judge know any more who rests.
+            let placed = |number| EventKind::Placed { op: 3, number, quarantined: true };
             assert_eq!(note(&mut register, acquire(old), queued(0)), [placed(0)]);
             assert_eq!(
                 note(&mut register, acquire(fresh), queued(1)),
