@@ -212,10 +212,14 @@ impl TermsJudge {
             LockTerms { failures, ..LockTerms::default() }
         });
         lock.catch_up(now_ms);
-        let was_held = lock.holder.is_some();
         // Who is granted the lock before the request is carried out may be whom the request is about.
+        let is_revoked = |owner: Owner| {
+            let is_of = |wake: &Wake| matches!(wake.event, WakeEvent::Revoked { .. });
+            wakes.iter().any(|wake| wake.owner == owner && is_of(wake))
+        };
         let is_about = |owner: Owner| match request {
             Request::Release { owner: of, .. } | Request::Finish { owner: of, .. } => *of == owner,
+            Request::Break { .. } => is_revoked(owner),
             _ => false,
         };
         let mut grants: Vec<(Owner, &Grant, bool)> = Vec::new();
@@ -248,12 +252,6 @@ impl TermsJudge {
         }
         if !is_carried_out {
             lock.carry_out(now_ms, request, reply);
-        } else if let (Request::Break { .. }, Reply::Broken(1..)) = (request, reply)
-            && !was_held
-            && let Some(holder) = &mut lock.holder
-        {
-            // Nobody else was there to be broken: the step granted it the lock, and then broke it.
-            holder.at_least_ms = 0;
         }
         let given_up = wakes.iter().filter_map(|wake| match &wake.event {
             WakeEvent::Refused(refusal) => Some((wake.owner, refusal)),
@@ -277,3 +275,6 @@ impl TermsJudge {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
