@@ -46,6 +46,9 @@ struct SoleHolder {
     is_told: bool,
     /// It is over, and kept only for its `at_least_ms`.
     rests: bool,
+    /// The clock was set back since its client last answered: its lease ends at `deadline_ms` or before, and when is not on
+    /// the wire.
+    is_set_back: bool,
 }
 
 /// The attempts that failed since the work was last done or forgotten.
@@ -54,8 +57,8 @@ struct Failures {
     count: u32,
     ended_ms: u64,
     until_ms: u64,
-    /// There may have been others.
-    is_unsure: bool,
+    /// Until then there may have been others.
+    unsure_until_ms: u64,
 }
 
 impl SoleHolder {
@@ -68,20 +71,53 @@ impl LockTerms {
     /// Takes note of what time has ended.
     fn catch_up(&mut self, now_ms: u64) {
         if now_ms < self.seen_ms {
-            // When its leases end now is not on the wire.
-            self.holder = None;
-            self.failures.is_unsure = true;
-            self.failures.ended_ms = self.failures.ended_ms.min(now_ms);
+            self.set_back(now_ms);
         }
         self.seen_ms = now_ms;
-        if let Some(holder) = self.holder.take_if(|holder| holder.deadline_ms <= now_ms) {
+        if let Some(mut holder) = self.holder.take_if(|holder| holder.deadline_ms <= now_ms) {
             let deadline_ms = holder.deadline_ms;
+            if holder.is_set_back {
+                self.ended_by(&holder, deadline_ms);
+                holder.terms = None;
+            }
             self.end(holder, deadline_ms, false);
             self.holder = self.holder.take().filter(|holder| holder.deadline_ms > now_ms);
         }
-        if self.failures.count > 0 && self.failures.until_ms <= now_ms {
-            self.failures = Failures::default();
+        if self.failures.until_ms <= now_ms {
+            let unsure_until_ms = self.failures.unsure_until_ms;
+            self.failures = Failures { unsure_until_ms, ..Failures::default() };
         }
+    }
+
+    fn set_back(&mut self, now_ms: u64) {
+        let failures = &mut self.failures;
+        failures.ended_ms = failures.ended_ms.min(now_ms);
+        let Some(holder) = &mut self.holder else { return };
+        holder.since_ms = holder.since_ms.min(now_ms);
+        if holder.rests {
+            holder.deadline_ms = holder.rests_until_ms();
+            return;
+        }
+        holder.is_set_back = true;
+        // If it fails from now on, all failures are remembered as long as this last one.
+        if let Some(terms) = &holder.terms {
+            failures.unsure_until_ms = failures.unsure_until_ms.max(failures.until_ms);
+            failures.until_ms = failures.until_ms.min(now_ms + terms.keep_ms);
+        }
+    }
+
+    /// The lease of a holder ended at some time after the clock was set back, and by this time.
+    fn ended_by(&mut self, holder: &SoleHolder, at_ms: u64) {
+        if let Some(terms) = holder.terms.filter(|_| holder.is_set_back && holder.is_told) {
+            let unsure_until_ms = &mut self.failures.unsure_until_ms;
+            *unsure_until_ms = (at_ms + terms.keep_ms).max(*unsure_until_ms);
+        }
+    }
+
+    /// May more attempts have failed than are counted, or less be remembered?
+    fn is_unsure(&self) -> bool {
+        self.failures.unsure_until_ms > self.seen_ms
+            || self.holder.as_ref().is_some_and(|holder| holder.is_set_back)
     }
 
     /// A hold is over. One that was given back rests, and one whose lease ended does if its client knew of it.
@@ -94,10 +130,13 @@ impl LockTerms {
         {
             let until_ms = at_ms + terms.keep_ms;
             let count = self.failures.count + 1;
-            self.failures = Failures { count, ended_ms: at_ms, until_ms, ..self.failures };
+            // Those before it are forgotten with it.
+            let unsure_until_ms = self.failures.unsure_until_ms.min(until_ms);
+            self.failures = Failures { count, ended_ms: at_ms, until_ms, unsure_until_ms };
         }
         if holder.rests_until_ms() > at_ms && (holder.is_told || is_given_back) {
             (holder.rests, holder.deadline_ms) = (true, holder.rests_until_ms());
+            holder.is_set_back = false;
             self.holder = Some(holder);
         }
     }
@@ -106,6 +145,7 @@ impl LockTerms {
     fn bar(&self, now_ms: u64, terms: Option<&OnceTerms>) -> Option<String> {
         if let Some(holder) = &self.holder
             && holder.is_told
+            && !holder.is_set_back
             && holder.rests_until_ms() > now_ms
         {
             let left_ms = holder.rests_until_ms() - now_ms;
@@ -122,7 +162,9 @@ impl LockTerms {
     }
 
     fn granted(&mut self, now_ms: u64, asked: &AcquireRequest, grant: &Grant, is_told: bool) {
-        self.holder = None;
+        if let Some(holder) = self.holder.take() {
+            self.ended_by(&holder, now_ms);
+        }
         if matches!(asked.ask, Ask::Mutex | Ask::Write | Ask::Once(_)) {
             self.holder = Some(SoleHolder {
                 owner: asked.owner,
@@ -132,6 +174,7 @@ impl LockTerms {
                 terms: once(&asked.ask).copied(),
                 is_told,
                 rests: false,
+                is_set_back: false,
             });
         }
     }
@@ -144,6 +187,7 @@ impl LockTerms {
             (Request::Renew { owner, .. }, Reply::Renewed(grant)) => {
                 if let Some(holder) = self.holder.as_mut().filter(|holder| holder.owner == *owner) {
                     (holder.is_told, holder.deadline_ms) = (true, grant.deadline_ms);
+                    holder.is_set_back = false;
                 }
             }
             (Request::Release { owner, .. }, Reply::Released) => {
@@ -191,7 +235,7 @@ impl TermsJudge {
         let (Some(lock), Some(asked)) = (self.locks.get(name), self.asked.get(&owner)) else {
             return self.is_unsure;
         };
-        lock.failures.is_unsure || lock.bar(lock.seen_ms, once(&asked.ask)).is_some()
+        lock.is_unsure() || lock.bar(lock.seen_ms, once(&asked.ask)).is_some()
     }
 
     /// Takes note of a step, and says what it may not have done.
@@ -208,7 +252,8 @@ impl TermsJudge {
         }
         let is_unsure = self.is_unsure;
         let lock = self.locks.entry(name.clone()).or_insert_with(|| {
-            let failures = Failures { is_unsure, ..Failures::default() };
+            let unsure_until_ms = if is_unsure { u64::MAX } else { 0 };
+            let failures = Failures { unsure_until_ms, ..Failures::default() };
             LockTerms { failures, ..LockTerms::default() }
         });
         lock.catch_up(now_ms);
@@ -265,7 +310,7 @@ impl TermsJudge {
             let Refusal::Exhausted { failed } = refusal else { continue };
             let allowed = self.asked.get(&owner).and_then(|asked| once(&asked.ask));
             let is_so = allowed.is_some_and(|terms| (1..=*failed).contains(&terms.attempts));
-            if !is_so || (*failed != lock.failures.count && !lock.failures.is_unsure) {
+            if !is_so || (*failed != lock.failures.count && !lock.is_unsure()) {
                 let count = lock.failures.count;
                 return Err(format!(
                     "G8: {name} was given up after {failed} attempts, and {count} failed"
