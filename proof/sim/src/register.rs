@@ -17,7 +17,8 @@ pub(crate) struct Register {
     ops: BTreeMap<Owner, u64>,
     /// As whom each operation last asked.
     owners: BTreeMap<u64, Owner>,
-    /// Owners whose client was ever answered, to an acquire or a refresh, that they are granted.
+    /// Owners whose client was ever answered, to an acquire, a refresh or a renewal, that they are granted, or that what
+    /// they were granted is broken.
     answered: BTreeSet<Owner>,
     minted: BTreeMap<Owner, u64>,
     /// Of each lock, who has a place, and until when its client's word counts.
@@ -231,6 +232,9 @@ impl Register {
                     self.answered.extend(granted.iter().map(|(owner, _)| *owner));
                 }
             }
+            Request::Renew { owner, .. } if matches!(reply, Reply::Renewed(_) | Reply::Revoked) => {
+                self.answered.insert(*owner);
+            }
             Request::Undo if *reply == Reply::Changed(true) => self.undone(name, noted),
             Request::Release { owner, .. } | Request::Finish { owner, .. } => {
                 if let Request::Finish { token, end: AttemptEnd::Done(_), .. } = request
@@ -387,6 +391,29 @@ mod tests {
             assert_eq!(
                 note(&mut register, acquire(fresh), queued(1)),
                 [EventKind::Again { op: 3, was_granted: true }, placed(1)]
+            );
+        }
+    }
+
+    /// It was woken too late, and asks how long its grant is good for; it is broken by then. The node has given a late
+    /// request of the old owner a place. (Seed 27008565.)
+    #[test]
+    fn a_client_may_give_up_a_grant_of_which_it_was_answered_that_it_is_broken() {
+        let [old, fresh] = [1, 2].map(Owner::from_bits);
+        let renew = Request::Renew {
+            owner: old,
+            client: ClientId::from_bits(1),
+            lease_ms: 1_000,
+            write_back: None,
+        };
+        for (reply, was_granted) in [(Reply::Revoked, true), (Reply::NotHeld, false)] {
+            let mut register = Register::default();
+            note(&mut register, acquire(old), queued(0));
+            note(&mut register, renew.clone(), reply);
+            note(&mut register, acquire(old), queued(1));
+            assert_eq!(
+                note(&mut register, acquire(fresh), queued(2)),
+                [EventKind::Again { op: 3, was_granted }, placed(2)]
             );
         }
     }
