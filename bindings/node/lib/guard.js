@@ -234,7 +234,7 @@ const lossOf = (guard) => {
   return null;
 };
 
-// Gives a lock back after the work under it failed. Returns the loss because of which it failed, if there was one.
+// Gives a lock back after the work under it failed. Returns the loss that made the work fail, if there was one.
 const lossAfter = async (guard, error) => {
   const loss = lossOf(guard);
   // The error of the work matters more than that of the release, and less than a loss.

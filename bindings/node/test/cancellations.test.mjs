@@ -37,7 +37,7 @@ const randomly = (seed) => () => {
   return (seed >>> 0) / 2 ** 32;
 };
 
-// Acquires with signals, of which this number fire.
+// Acquires locks with signals until this number of signals were meant to fire.
 const cancelMany = async (mutexes, count) => {
   const random = randomly(2026);
   const seen = { signalled: 0, undisturbed: 0, cancelled: 0, granted: 0 };
@@ -93,7 +93,8 @@ for (const [store, place] of Object.entries(every)) {
         });
       }
       await locks.close();
-      assert.equal(await descriptors(), before);
+      // The last sockets close on another thread, after the client.
+      await until(async () => (await descriptors()) <= before);
       context.diagnostic(`${store}: ${signalled} signals, ${cancelled} in time, ${granted} acquires granted`);
     });
   });

@@ -52,7 +52,7 @@ impl NodeSet {
         })
     }
 
-    /// Sleeps on the client's runtime, whoever polls. `None` if that runtime has ended.
+    /// Sleeps on the client's runtime, on whichever task polls. `None` if that runtime has ended.
     fn pause(&self, for_: Duration) -> impl Future<Output = Option<()>> + Send + use<> {
         self.runtime.spawn(sleep(for_))
     }

@@ -67,7 +67,7 @@ impl AnswerProxy {
         self.counts.change(|state| *state = State { asked: 0, allowed: Some(0) });
     }
 
-    /// The client asks this request in these round trips: so many questions in each, all before the first answer.
+    /// The client asks this request in these round trips: this many questions in each, all before the first answer.
     async fn round_trips<T: Send + 'static>(
         &self,
         questions: &[usize],

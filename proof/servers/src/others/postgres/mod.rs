@@ -77,6 +77,8 @@ impl Postgres {
         let room = Self::builder().quick().passwords().setting("max_connections", "600");
         let counts = ("shared_preload_libraries", "pg_stat_statements");
         let room = room.setting(counts.0, counts.1).setting("shared_buffers", "64MB");
+        // Each statement is counted once per database. Beyond this number the server would drop the rarest counts.
+        let room = room.setting("pg_stat_statements.max", "100000");
         let server = room.clock_per_database()?.start()?;
         server.sql("postgres", "CREATE EXTENSION pg_stat_statements")?;
         Ok(SHARED.get_or_init(|| server))
