@@ -93,7 +93,7 @@ impl StepExecutor {
         self.pool.read(statements::DONE_ALL, params).await?.iter().map(DoneWork::read).collect()
     }
 
-    /// Lets locks know of it, up to so many. Their workers may have died right after the commit, and others may wait.
+    /// Lets at most `most` locks know of it. Their workers may have died right after the commit, and others may wait.
     pub(super) async fn take_over_done(self: &Arc<Self>, most: usize) -> Result<(), EngineError> {
         for done in self.all_done().await?.iter().take(most) {
             if let Ok(name) = Name::new(&done.name) {
